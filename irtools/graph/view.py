@@ -389,13 +389,17 @@ class GraphView(_DiGraph):
     def live(self) -> frozenset[int]:
         """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
         live = {*self.results, *self.by_type.get("Assign", ())}
-        read = {source for sources in self._inputs.values() for source, _ in sources}
-        if live.issuperset(self.index.keys() - read - {*self.parameters}):  # every op leads to one of them
+        if live.issuperset(self._unread() - {*self.parameters}):  # every op leads to one of them
             return frozenset(self.index)
         for key in reversed(self.topological):
             if key in live:
                 live.update([source for source, _ in self._inputs.get(key, ())])
         return frozenset(live.union(self.parameters))
+
+    def _unread(self) -> set[int]:
+        """Layer ids of the ops that no op reads."""
+        read = {source for sources in self._inputs.values() for source, _ in sources}
+        return {key for key in self.index if key not in read}
 
     def live_named(self, name: str) -> tuple[int, ...]:
         """Layer ids of the live ops with a friendly name."""
