@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from xml.parsers import expat
 
 import pytest
 from hypothesis import given, settings
@@ -161,7 +162,8 @@ def require_ports(op: Op, layer: etree._Element) -> None:
 def test_a_spelling_near_that_of_openvino(data: bytes) -> None:
     try:
         root = etree.fromstring(data)
-    except etree.XMLSyntaxError:
+        expat.ParserCreate().Parse(data, True)  # libxml2 lets a processing instruction have a name like "\u0663"
+    except (etree.XMLSyntaxError, expat.ExpatError):
         return
     if root.xpath("boolean(layers[1]/*[not(self::layer)] | edges[1]//*[not(self::edge)] | edges[1]/edge/edge)"):
         return  # no IR: the scan takes layers and edges in other elements too
