@@ -11,6 +11,8 @@ from typing import Any
 import openvino
 import pytest
 
+from tests.marks import mostly_slow
+
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
 PACKED = {path.name.removesuffix(".tar.xz") for path in (FIXTURES / "packed").glob("*.tar.xz")}
@@ -40,7 +42,7 @@ def test_they_stay_below_ten_megabytes() -> None:
 
 
 # Gemma 3n has several parallel streams: none is the hidden state.
-@pytest.mark.parametrize("name", sorted(TRUTHS.keys() - {"zoo/gemma3n_text"}))
+@pytest.mark.parametrize("name", mostly_slow(sorted(TRUTHS.keys() - {"zoo/gemma3n_text"}), fast=25))
 def test_truth_names_outputs_that_openvino_finds(name: str) -> None:
     truth: dict[str, Any] = json.loads(TRUTHS[name].read_text())
     candidates = [FIXTURES / name / file for file in ("openvino_language_model.xml", "openvino_model.xml")]

@@ -70,7 +70,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize(
-    "name", [name if name != "bench" else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
+    "name",
+    [name if name not in ("bench", "prove") else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS],
 )
 def test_json_of_each_command_is_the_one_envelope(
     name: str, export_copy: Callable[..., Path], cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
@@ -262,6 +263,7 @@ def test_a_narrow_terminal_folds_and_cuts_nothing(
     assert "".join(narrow.split()) == "".join(piped.split())
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal_and_none_in_a_pipe(
     tmp_path: Path, terminal: Callable[..., Done], process: Callable[..., Done], fixtures: Path
 ) -> None:

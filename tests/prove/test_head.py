@@ -229,6 +229,7 @@ def test_a_draft_head_over_the_tokens_of_the_target_agrees_as_often(
     assert check.figures["agreed"] >= 0.95 * whole.figures["agreed"]  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_a_draft_head_without_the_tokens_of_the_target_is_told(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -275,6 +276,7 @@ def check_of(step: Step, name: str) -> Any:
     return check
 
 
+@pytest.mark.slow
 def test_an_untrained_target_and_head_only_warn(fixtures: Path) -> None:
     step = judge(fixtures / "qwen3_5_moe_vl", ["some text", "and more"])
 

@@ -129,6 +129,7 @@ def test_no_more_is_drafted_than_a_block_holds(fixtures: Path, monkeypatch: pyte
     assert proof.record["settings"]["assistant_tokens"] == [1, 3]
 
 
+@pytest.mark.slow
 def test_the_default_numbers_are_cut_to_the_block(
     export_copy: Callable[..., Path], fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from irtools.render.dot import to_dot
 from irtools.render.picture import KINDS, Frame, Picture
 from irtools.render.pictures import PictureRequest, pictures
 from irtools.render.select import around, between
+from tests.marks import mostly_slow
 
 Snapshot = Callable[[str, str], None]
 EXPORTS = ["falcon", "gemma4_vl", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_moe_vl"]
@@ -76,7 +77,7 @@ def test_dot_does_not_depend_on_the_run(fixtures: Path) -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("name", mostly_slow(EXPORTS[::-1], fast=6))
 def test_arrows_join_boxes_and_keys_are_unique(fixtures: Path, name: str) -> None:
     for asked in ({}, {"full": True}, {"part": "mtp"} if name == "qwen3_5_vl" else {}):
         shown = picture(fixtures / name, **asked)

@@ -14,6 +14,7 @@ import irtools
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
 from irtools.model.document import Document
 from irtools.surgery.strip import strip
+from tests.marks import mostly_slow
 
 Copier = Callable[..., Path]
 
@@ -30,7 +31,7 @@ def test_the_exporters_own_annotation_is_right(name: str, fixtures: Path) -> Non
     assert findings(fixtures / name, expect_mtp=True) == []
 
 
-@pytest.mark.parametrize("name", ["llama", "falcon", "gpt2", "opt", "granite", "mixtral", "llava"])
+@pytest.mark.parametrize("name", mostly_slow(["llama", "falcon", "llava", "gpt2", "opt", "granite", "mixtral"]))
 def test_what_annotate_writes_is_right(name: str, export_copy: Copier) -> None:
     directory = export_copy(name)
     export = irtools.open_export(directory)

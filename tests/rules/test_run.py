@@ -93,7 +93,7 @@ def test_a_refused_strategy_names_its_findings(export_copy: Callable[..., Path])
         assert set(strategy.findings) <= codes
 
 
-@pytest.mark.parametrize("name", ["mixtral", "gpt2", "bert", "qwen3_5_moe_vl", "zoo/xglm"])
+@pytest.mark.parametrize("name", mostly_slow(["qwen3_5_moe_vl", "bert", "mixtral", "gpt2", "zoo/xglm"], fast=2))
 @pytest.mark.parametrize(
     "options",
     [{"select": ("VER",)}, {"ignore": ("ALL",)}, {"ignore": ("DFL", "EXP")}, {"severities": {"EXP": 1}}],

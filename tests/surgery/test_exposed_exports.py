@@ -25,7 +25,7 @@ TOKENS = [[5, 9, 17, 33, 2]]
 Truth = Callable[[str], dict[str, Any]]
 
 
-@pytest.mark.parametrize("name", mostly_slow(NAMES))
+@pytest.mark.parametrize("name", mostly_slow(NAMES, fast=1))
 def test_exposed_outputs_are_the_tensors_of_the_untouched_model(
     name: str, fixtures: Path, truth: Truth, tmp_path: Path
 ) -> None:

@@ -324,7 +324,7 @@ def test_what_makes_no_sense_is_told(options: dict[str, str], message: str, extr
     ("name", "stages"),
     [
         ("llama", "0-1,2-"),
-        ("qwen3_5_vl_trained", "0,1-2,3-"),
+        pytest.param("qwen3_5_vl_trained", "0,1-2,3-", marks=pytest.mark.slow),
         pytest.param("qwen3_5_moe_vl", "0,1,2,3-", marks=pytest.mark.slow),
         pytest.param("gemma4_vl", "0-1,2,3,4-", marks=pytest.mark.slow),
         pytest.param("falcon", "0,1-2,3-", marks=pytest.mark.slow),

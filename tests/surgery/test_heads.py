@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.marks import mostly_slow
 from tests.surgery.heads import HeadLayout, build_target, decoded_weights, inputs_for, layouts, run, save_target
 
 TURNED = (True, False)
@@ -58,7 +59,7 @@ def check(layout: HeadLayout, directory: Path) -> None:
     assert np.abs(run(path, inputs)["logits"] - logits).max() <= rounding * spread
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", mostly_slow(LAYOUTS, each=lambda layout: layout.element_type), ids=str)
 def test_a_layout_is_saved_as_described(layout: HeadLayout, tmp_path: Path) -> None:
     check(layout, tmp_path)
 
