@@ -158,7 +158,7 @@ class TestOutcomes:
             os.close(handle)
             os.close(900)
         assert outcome.failure is not None
-        assert "does not see it; give the exports a place that every machine of the cluster sees" in outcome.failure
+        assert "does not see it; put the exports where every machine of the cluster" in outcome.failure
 
     def test_what_is_deleted_meanwhile_fails_in_the_words_of_the_unit(
         self, dask_cluster: Cluster, folders: Callable[..., list[str]]

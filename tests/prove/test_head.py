@@ -122,7 +122,7 @@ def test_a_second_trained_head_of_another_size_is_judged_alike(export_copy: Copi
     right = judge(directory)
     assert named(right, FAILED) | named(right, WARNING) == set()
 
-    defects_head.values(defects_head.random(), "q_proj.weight_compressed")(directory)
+    defects_head.drawn("q_proj.weight_compressed")(directory)
 
     assert "weights" in named(judge(directory), FAILED)
 
