@@ -421,8 +421,9 @@ class _Known(NamedTuple):
         span = Span(*outer_edges(data))
         edges = _edges_like(data, span, like) if span.end else None
         proved = [span] if edges is not None else []
-        start, layers = data.find(b"<layers>") + len(b"<layers>"), None
-        if like is not None and like.contents and like.data.startswith(b"<layers>", like.layers.start):
+        tag, layers = data.find(b"<layers>"), None
+        start = tag + len(b"<layers>")
+        if tag >= 0 and like is not None and like.contents and like.data.startswith(b"<layers>", like.layers.start):
             there = like.layers.start + len(b"<layers>")
             layers = layers_like(data, start, OtherLayers(like.data, there, like.ids, like.spans, like.contents))
         runs = [Span(run.start, run.end) for run in layers or () if isinstance(run, Run)]
